@@ -1,0 +1,1 @@
+"""Requantize a published checkpoint into the one the patched vLLM serves; needs no torch."""

@@ -1,0 +1,1 @@
+"""One module for each command: parse the options, call the job, render what it returns."""

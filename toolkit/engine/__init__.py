@@ -1,0 +1,1 @@
+"""Pure functions from values and bytes to values and bytes; nothing here opens a file."""

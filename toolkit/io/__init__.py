@@ -1,0 +1,1 @@
+"""Adapters to the outside: files, archives, git, HTTP, compilers, the terminal."""
