@@ -9,7 +9,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from toolkit.model.ids import TopicId, sha256
+from toolkit.model.ids import TopicId, blob_id, sha256
 from toolkit.model.pin import Artifact, Pin
 from toolkit.model.topic import Kind, Knob, Numbers, Series, Topic, TopicSource, Upstream, UpstreamState
 
@@ -79,15 +79,28 @@ PACKAGE = {
 EXECUTABLE = ("vllm/_C.abi3.so", "vllm/run.sh")
 STORED = ("vllm/main.py", "vllm/_C.abi3.so")
 
-PATCH = b"""\
+PATCHED_MAIN = b"def main():\n    print('patched')\n    print('main')\n"
+PATCH = f"""\
+diff --git a/vllm/main.py b/vllm/main.py
+index {blob_id(PACKAGE["vllm/main.py"])}..{blob_id(PATCHED_MAIN)} 100644
 --- a/vllm/main.py
 +++ b/vllm/main.py
 @@ -1,2 +1,3 @@
  def main():
 +    print('patched')
      print('main')
+""".encode()
+TOPIC_TOML = """\
+id = "{name}"
+title = "The {name} topic"
+kind = "memory"
+what = "What it does."
+why = "Why it is there."
+probe = "tests/probes/test_{name}.py"
+upstream = {{ state = "pending" }}
+retires-when = [{{ rule = "probe-passes" }}]
+numbers = {{ lossless = true }}
 """
-PATCHED_MAIN = b"def main():\n    print('patched')\n    print('main')\n"
 
 
 class _Pipe(io.RawIOBase):
@@ -181,3 +194,33 @@ def tiny_series(revision: int = 1) -> Series:
         "runtime", files={"vllm/hq/__init__.py": b"", "vllm/hq/guard.py": b"def register():\n    pass\n"}
     )
     return Series(VERSION, revision, (runtime, topic_source("hook", PATCH)))
+
+
+def write_patchsets(folder: Path, pin: Pin, revision: int = 1) -> Path:
+    """Write a folder of patchsets with that one pin and the tiny series; returns it."""
+    names = []
+    for source in tiny_series().topics:
+        name = source.topic.id
+        names.append(f'[[topics]]\nid = "{name}"\n')
+        home = folder / name
+        home.mkdir(parents=True)
+        (home / "topic.toml").write_text(TOPIC_TOML.format(name=name), encoding="utf-8")
+        if source.patch:
+            (home / f"{pin.version}.patch").write_bytes(source.patch)
+        for path, data in source.files.items():
+            (home / "files" / path).parent.mkdir(parents=True, exist_ok=True)
+            (home / "files" / path).write_bytes(data)
+    (folder / "series.toml").write_text(f"revision = {revision}\n" + "\n".join(names), encoding="utf-8")
+    keys = ("version", "tag", "commit", "released", "torch", "triton")
+    lines = [
+        'project = "vllm"',
+        'repository = "https://example.org/vllm.git"',
+        f'default = "{pin.version}"',
+        "[[pins]]",
+    ]
+    lines += [f'{key} = "{getattr(pin, key)}"' for key in keys]
+    for kind, artifact in (("sdist", pin.sdist), ("wheel", pin.wheel)):
+        lines += [f"[pins.{kind}]", f'filename = "{artifact.filename}"', f'sha256 = "{artifact.sha256}"']
+        lines.append(f"size = {artifact.size}")
+    (folder / "pins.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder

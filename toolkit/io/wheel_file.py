@@ -17,6 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from installer.exceptions import InstallerError
+from installer.sources import WheelFile as InstallerWheel
+
 from toolkit.model.errors import CheckError, EnvironmentUnfitError, UsageError
 from toolkit.model.ids import Sha256
 from toolkit.model.progress import Task
@@ -222,6 +225,22 @@ def write_file(path: Path, chunks: Iterable[bytes], task: Task) -> Sha256:
             fix="free some space (hqtool cache shows what the cache holds), or choose another folder with --out",
         ) from error
     return Sha256(digest.hexdigest())
+
+
+def audit_record(path: Path, filename: str) -> list[str]:
+    """Return what the installer library finds wrong with a wheel's RECORD; hashes are not computed again.
+
+    Args:
+        path: the file.
+        filename: the wheel's name, if the file does not have it yet.
+    """
+    with zipfile.ZipFile(path) as archive:
+        archive.filename = filename
+        try:
+            InstallerWheel(archive).validate_record(validate_contents=False)
+        except InstallerError as error:
+            return [str(issue) for issue in getattr(error, "issues", [error])]
+    return []
 
 
 def _entry(source: WheelFile, member: PlannedMember, stamp: tuple[int, int]) -> _Entry:
