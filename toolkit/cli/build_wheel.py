@@ -78,7 +78,7 @@ def command(
         patchsets=session.patchsets_dir,
         out=out,
         options=ToolchainOptions(nvcc, cxx, parse_arches(arches)),
-        complete=not without,
+        whole=not without,
         base_wheel=base_wheel,
     )
     run = plan_wheel if dry_run else build_wheel

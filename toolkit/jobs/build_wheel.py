@@ -43,7 +43,7 @@ class WheelRequest:
         patchsets: folder of the series; it pins the compiler.
         out: folder for the wheel.
         options: compiler and architectures.
-        complete: no topic was left out, so that each must find the very files that its patch was made from.
+        whole: no topic was left out, so that each must find the very files that its patch was made from.
         base_wheel: a copy of the official wheel; it is fetched if left out.
     """
 
@@ -53,7 +53,7 @@ class WheelRequest:
     patchsets: Path
     out: Path
     options: ToolchainOptions = field(default_factory=ToolchainOptions)
-    complete: bool = True
+    whole: bool = True
     base_wheel: Path | None = None
 
 
@@ -84,7 +84,7 @@ def plan_wheel(request: WheelRequest, cache: Cache, progress: Progress) -> Wheel
     when = _source_date(request.pin)
     base = _base(request, cache, progress)
     with WheelFile(base) as official:
-        plan = _plan(request, official, _planned_library(request, cache), when)
+        plan = _plan(request, official, _patched(request, official), _planned_library(request, cache), when)
     return WheelResult(request.out / plan.filename, plan, base)
 
 
@@ -101,9 +101,10 @@ def build_wheel(request: WheelRequest, cache: Cache, progress: Progress) -> Whee
     when = _source_date(request.pin)
     prepare_folder(request.out, request.pin.wheel.size + MARGIN)
     base = _base(request, cache, progress)
-    library = _library(request, cache, progress)
     with WheelFile(base) as official:
-        plan = _plan(request, official, library, when)
+        patched = _patched(request, official)
+        library = _library(request, cache, progress)
+        plan = _plan(request, official, patched, library, when)
         target = request.out / plan.filename
         digest = _same(target, official, plan, when)
         if digest is not None:
@@ -164,14 +165,20 @@ def _planned_library(request: WheelRequest, cache: Cache) -> Library | None:
     return Library(BuiltKernels(INSTALLED_PATH, sha256(b""), 0, plan.code, "", pins.stable_abi), b"", plan.ops)
 
 
-def _plan(request: WheelRequest, official: WheelFile, library: Library | None, when: datetime) -> WheelPlan:
+def _patched(request: WheelRequest, official: WheelFile) -> Patched:
     members = official.members
     applied = patch_in_memory(
-        request.series, lambda path: official.read(path) if path in members else None, exact=request.complete
+        request.series, lambda path: official.read(path) if path in members else None, exact=request.whole
     )
+    return Patched(request.series, applied.outputs, applied.chain)
+
+
+def _plan(
+    request: WheelRequest, official: WheelFile, patched: Patched, library: Library | None, when: datetime
+) -> WheelPlan:
     build = Build(request.project, request.pin, request.options.arches, f"hqtool {version('hqtool')}", when)
-    wheel = OfficialWheel(request.pin.wheel.filename, members, official.read)
-    return plan_overlay(wheel, Patched(request.series, applied.outputs, applied.chain), library, build)
+    wheel = OfficialWheel(request.pin.wheel.filename, official.members, official.read)
+    return plan_overlay(wheel, patched, library, build)
 
 
 def _same(target: Path, official: WheelFile, plan: WheelPlan, when: datetime) -> Sha256 | None:
@@ -183,7 +190,8 @@ def _same(target: Path, official: WheelFile, plan: WheelPlan, when: datetime) ->
 
 
 def _write(partial: Path, official: WheelFile, plan: WheelPlan, when: datetime, progress: Progress) -> Sha256:
-    task = progress.task(f"writing {plan.filename}", official.path.stat().st_size)
+    progress.say(f"writing {plan.filename}")
+    task = progress.task("writing", official.path.stat().st_size)
     try:
         return write_file(partial, wheel_chunks(official, plan.written, when), task)
     finally:
