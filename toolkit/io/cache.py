@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
 from platformdirs import user_cache_path
 
 from toolkit.model.ids import Sha256
@@ -38,6 +37,10 @@ class Cache:
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """Hold the named lock, so that two runs never make the same thing at once."""
+        from filelock import (
+            FileLock,
+        )  # brings asyncio, which takes a tenth of a second that most commands need not spend
+
         folder = self.root / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{name}.lock"):
