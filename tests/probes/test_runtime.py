@@ -1,0 +1,48 @@
+"""Probe of the topic runtime: the compile-cache key covers the build and its switches; the engine says what is on."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from vllm.config import VllmConfig
+from vllm.v1.engine.core import EngineCore
+
+
+class EnoughError(Exception):
+    """Ends the construction of an engine where the executor would be made."""
+
+
+def test_the_hash_of_the_configuration_follows_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = importlib.import_module("vllm.hq.manifest")
+    config = VllmConfig()
+    hashes = set()
+    for raw in (b"one", b"other"):
+        monkeypatch.setattr(manifest, "read", lambda raw=raw: SimpleNamespace(raw=raw, knobs={}))
+        hashes.add(config.compute_hash())
+    monkeypatch.setenv("VLLM_HQ", "0")
+    hashes.add(config.compute_hash())
+    assert len(hashes) == 3
+
+
+def test_the_engine_core_speaks_once_armed() -> None:
+    guard = importlib.import_module("vllm.hq.guard")
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    guard.logger.addHandler(handler)
+    guard.logger.setLevel(logging.INFO)
+
+    def stop(_: Any) -> Any:
+        raise EnoughError
+
+    guard.register()
+    for _ in range(2):
+        with pytest.raises(EnoughError):
+            EngineCore(VllmConfig(), stop, log_stats=False)
+    guard.logger.removeHandler(handler)
+    assert len(said) == 1
+    assert said[0].startswith("hq")
