@@ -18,6 +18,7 @@ from toolkit.jobs.check import CheckRequest, check
 from toolkit.model.build import MANIFEST_PATH
 from toolkit.model.errors import CheckError, UsageError
 from toolkit.model.finding import Report
+from toolkit.model.progress import Silent
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def look(small: SmallVllm, tmp_path: Path) -> Callable[..., Report]:
 
     def run(target: Path, *, pin: str | None = None, full: bool = False) -> Report:
         request = CheckRequest(target, pin=pin, full=full)
-        return report(check(request, small.patchsets, Cache(tmp_path / "cache")))
+        return report(check(request, small.patchsets, Cache(tmp_path / "cache"), Silent()))
 
     return run
 

@@ -34,11 +34,14 @@ def command(
     """
     from toolkit.engine.examination import report
     from toolkit.jobs.check import CheckRequest, check
+    from toolkit.model.progress import Silent
 
     if target is not None and (installed or python):
         raise click.UsageError("TARGET excludes --installed and --python")
     begun = time.perf_counter()
-    found = check(CheckRequest(target, python, pin, full), session.patchsets_dir, session.store)
+    # A bar for a tenth of a second is not worth the time that importing it takes.
+    progress = session.progress if full else Silent()
+    found = check(CheckRequest(target, python, pin, full), session.patchsets_dir, session.store, progress)
     seconds = time.perf_counter() - begun
     counts = found.compared
     body = (

@@ -23,8 +23,9 @@ from toolkit.model.build import MANIFEST_PATH, BuildManifest
 from toolkit.model.chain import Chain
 from toolkit.model.errors import CheckError, UsageError
 from toolkit.model.finding import Finding, Severity
-from toolkit.model.ids import BlobId, blob_id
+from toolkit.model.ids import BlobId, Sha256, blob_id
 from toolkit.model.pin import Pin, Pins
+from toolkit.model.progress import Progress
 
 _VERSION_MODULE = "vllm/_version.py"
 _STATED = re.compile(r"""^(?:__version__|version)\b[^=\n]*=(?:\s*version\s*=)?\s*['"]([^'"\n]+)['"]""", re.MULTILINE)
@@ -57,13 +58,14 @@ class _Authority:
     findings: tuple[Finding, ...] = ()
 
 
-def check(request: CheckRequest, patchsets: Path, cache: Cache) -> Examination:
+def check(request: CheckRequest, patchsets: Path, cache: Cache, progress: Progress) -> Examination:
     """Examine a target.
 
     Args:
         request: what to look at.
         patchsets: folder of the series.
         cache: may hold the file index that a fetch left.
+        progress: sees the bytes that are hashed.
 
     Raises:
         UsageError: there is no such target, it holds no vLLM, or its version is no pin.
@@ -72,10 +74,11 @@ def check(request: CheckRequest, patchsets: Path, cache: Cache) -> Examination:
     """
     target = request.target or find_installed(request.python)
     with open_target(target) as tree:
-        return _examine(tree, request, load_pins(patchsets), patchsets, cache)
+        return _examine(tree, request, patchsets, cache, progress)
 
 
-def _examine(tree: Checkable, request: CheckRequest, pins: Pins, patchsets: Path, cache: Cache) -> Examination:
+def _examine(tree: Checkable, request: CheckRequest, patchsets: Path, cache: Cache, progress: Progress) -> Examination:
+    pins = load_pins(patchsets)
     home = tree.metadata_folder()
     kind = TargetKind.WHEEL if tree.is_wheel else TargetKind.INSTALLATION if home else TargetKind.SOURCE
     record = _record(tree, home)
@@ -97,7 +100,7 @@ def _examine(tree: Checkable, request: CheckRequest, pins: Pins, patchsets: Path
     for path in chained:
         expected.pop(path, None)
     sizes = tree.sizes(expected)
-    hashes = {path: tree.sha256(path) for path in to_hash(expected, sizes, full=request.full)}
+    hashes = _hashes(tree, to_hash(expected, sizes, full=request.full), sizes, progress)
     unknown = extras(sizes, expected.keys() | chained) if expected else ()
     return Examination(
         target=tree.label,
@@ -206,6 +209,18 @@ def _authority(patchsets: Path, pins: Pins, pin: str, manifest: BuildManifest | 
 def _noted(own: _Authority, message: str) -> _Authority:
     note = Finding(Severity.NOTE, MANIFEST_PATH, f"{message}: only its own chain was compared")
     return _Authority(own.chain, own.revision, (note,))
+
+
+def _hashes(tree: Checkable, paths: list[str], sizes: Mapping[str, int], progress: Progress) -> dict[str, Sha256]:
+    task = progress.task("hashing", sum(sizes[path] for path in paths))
+    found = {}
+    try:
+        for path in paths:
+            found[path] = tree.sha256(path)
+            task.advance(sizes[path])
+    finally:
+        task.finish()
+    return found
 
 
 def _blobs(tree: Checkable, chain: Chain) -> dict[str, BlobId | None]:
