@@ -80,7 +80,7 @@ def test_links_are_followed_but_not_in_circles(small: SmallVllm, tmp_path: Path)
 def test_of_several_metadata_folders_none_is_chosen(small: SmallVllm) -> None:
     root = small.site(0)
     write_files(root, {"vllm-1.1.0.dist-info/RECORD": b"vllm/__init__.py,,\n"})
-    write_files(root, {"vllm_flash-1.0.dist-info/RECORD": b"vllm_flash/__init__.py,,\n"})
+    write_files(root, {"vllm_flash-1.0.dist-info/RECORD": b"vllm_flash/vllm/__init__.py,,\n"})
     with (
         open_target(root) as tree,
         pytest.raises(CheckError, match=r"vllm-1\.1\.0\.dist-info, vllm-1\.2\.0\.dist-info"),

@@ -72,7 +72,7 @@ class Folder:
         owners = [
             record.parent.name
             for record in sorted(self.root.glob(f"{PACKAGE}*.dist-info/RECORD"))
-            if b"vllm/__init__.py," in record.read_bytes()
+            if b"\nvllm/__init__.py," in b"\n" + record.read_bytes()
         ]
         return _only(owners, self.label)
 
