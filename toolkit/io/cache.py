@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,14 @@ from platformdirs import user_cache_path
 
 from toolkit.model.ids import Sha256
 
+PARTS = ("downloads", "trees", "toolchains", "kernels", "locks")
+"""The folders of a cache."""
+
 
 class Cache:
     """A folder that several runs of hqtool may share.
 
-    Layout: ``downloads/<sha256>/<file name>``, ``trees/<key>``, ``toolchains/<key>``, ``kernels/<key>``, ``locks``.
+    Layout: ``downloads/<sha256>/<file name>``; ``trees``, ``toolchains`` and ``kernels`` by key; ``locks``.
     """
 
     def __init__(self, root: Path) -> None:
@@ -37,9 +41,8 @@ class Cache:
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """Hold the named lock, so that two runs never make the same thing at once."""
-        from filelock import (
-            FileLock,
-        )  # brings asyncio, which takes a tenth of a second that most commands need not spend
+        # It brings asyncio: a tenth of a second that most commands need not spend.
+        from filelock import FileLock
 
         folder = self.root / "locks"
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +51,13 @@ class Cache:
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes that each part of the cache takes on disk."""
-        return {part.name: _bytes_under(part) for part in sorted(self.root.glob("*")) if part.is_dir()}
+        return {name: _bytes_under(self.root / name) for name in PARTS if (self.root / name).is_dir()}
+
+    def clear(self) -> None:
+        """Remove the cache's parts; whatever else lies in the folder stays."""
+        for name in PARTS:
+            if (self.root / name).is_dir():
+                shutil.rmtree(self.root / name)
 
 
 def _bytes_under(folder: Path) -> int:
