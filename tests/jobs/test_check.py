@@ -13,8 +13,9 @@ from tests.conftest import SealedGit
 from tests.small_vllm import VERSION, SmallVllm, record, write_files
 from toolkit.engine.examination import report
 from toolkit.io.cache import Cache
-from toolkit.jobs import check as job
 from toolkit.jobs.check import CheckRequest, check
+from toolkit.jobs.file_index import save_file_index
+from toolkit.jobs.series import load_pins
 from toolkit.model.build import MANIFEST_PATH
 from toolkit.model.errors import CheckError, UsageError
 from toolkit.model.finding import Report
@@ -45,6 +46,13 @@ def look(small: SmallVllm, tmp_path: Path) -> Callable[..., Report]:
 
 
 Look = Callable[..., Report]
+
+
+def keep_index(small: SmallVllm, cache: Path) -> None:
+    """Leave the file index in a cache, as a fetch does."""
+    tree = Cache(cache).made("trees", load_pins(small.patchsets).get().sdist.sha256)
+    save_file_index(tree, small.index())
+
 
 PLACES = [
     (0, f"pristine vLLM {VERSION}"),
@@ -202,10 +210,8 @@ def test_a_source_tree_without_index_is_compared_by_the_chain(small: SmallVllm, 
     assert f"hqtool fetch --pin {VERSION}" in said.findings[0].fix
 
 
-def test_a_source_tree_with_index_is_compared_whole(
-    small: SmallVllm, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job, "load_file_index", lambda pin, cache: small.index())
+def test_a_source_tree_with_index_is_compared_whole(small: SmallVllm, look: Look, tmp_path: Path) -> None:
+    keep_index(small, tmp_path / "cache")
     root = small.source(1)
     (root / "PKG-INFO").unlink()
     assert look(root).findings == ()
@@ -214,9 +220,7 @@ def test_a_source_tree_with_index_is_compared_whole(
     assert [item["path"] for item in look(root).data["modified"]] == ["setup.py", "vllm/plain.py"]
 
 
-def test_with_an_index_no_record_can_hide_an_edited_module(
-    small: SmallVllm, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_an_index_no_record_can_hide_an_edited_module(small: SmallVllm, look: Look, tmp_path: Path) -> None:
     info = f"vllm-{VERSION}.dist-info/RECORD"
     files = small.packed(0)
     del files[info]
@@ -224,7 +228,7 @@ def test_with_an_index_no_record_can_hide_an_edited_module(
     files[info] = record(files, info)
     root = write_files(small.root / "forged", files)
     assert look(root).data["state"] == "pristine"
-    monkeypatch.setattr(job, "load_file_index", lambda pin, cache: small.index())
+    keep_index(small, tmp_path / "cache")
     assert [item["path"] for item in look(root).data["modified"]] == ["vllm/plain.py"]
 
 

@@ -12,7 +12,7 @@ from toolkit.engine.standing import locate
 from toolkit.engine.stated_chain import stated_chain
 from toolkit.io.cache import Cache
 from toolkit.io.checkable import Checkable, find_installed, open_target
-from toolkit.jobs.fetch import load_file_index
+from toolkit.jobs.file_index import load_file_index
 from toolkit.jobs.series import load_order, load_pins, load_series
 from toolkit.jobs.subject import Subject, identify
 from toolkit.model.build import MANIFEST_PATH, BuildManifest
