@@ -1,7 +1,8 @@
-"""Unpacks archives; every path is checked before the first byte is written."""
+"""Unpacks archives; no path is written before it is checked."""
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 import zipfile
 import zlib
@@ -18,27 +19,35 @@ def unpack_sdist(archive: Path, into: Path) -> None:
         into: an existing empty folder.
 
     Raises:
-        CheckError: the archive is damaged, has several top folders, or holds a path, link or device that could reach
-            outside the folder.
+        CheckError: the archive is damaged, has several top folders, or holds a path that leaves the folder or anything
+            that is neither a file nor a folder.
     """
+    top: set[str] = set()
     try:
-        with tarfile.open(archive) as source:
-            members = source.getmembers()
-            top = {PurePosixPath(member.name).parts[0] for member in members if PurePosixPath(member.name).parts}
-            if len(top) != 1:
-                raise _unsafe(archive, f"it has {len(top)} folders at the top instead of one")
-            prefix = f"{top.pop()}/"
-            for member in members:
-                if not member.name.startswith(prefix):
-                    continue
+        with tarfile.open(archive, "r|gz") as source:
+            for member in source:
                 _check(archive, member.name)
-                member.name = member.name.removeprefix(prefix)
-                # The filter refuses absolute paths, links that leave the folder, and devices (PEP 706).
-                source.extract(member, into, filter="data")
-    except tarfile.FilterError as error:
-        raise _unsafe(archive, str(error)) from error
+                first, *rest = PurePosixPath(member.name).parts
+                top.add(first)
+                if len(top) > 1:
+                    raise _unsafe(archive, f"it has several folders at the top: {', '.join(sorted(top))}")
+                _extract(archive, source, member, into.joinpath(*rest))
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise _damaged(archive, error) from error
+
+
+def _extract(archive: Path, source: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+        return
+    content = source.extractfile(member) if member.isreg() else None
+    if content is None:
+        # A link could be followed by a file that is written through it. No release of vLLM has one.
+        raise _unsafe(archive, f"{member.name} is neither a file nor a folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with content, target.open("xb") as sink:
+        shutil.copyfileobj(content, sink)
+    target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def unpack_wheel(archive: Path, into: Path) -> None:
