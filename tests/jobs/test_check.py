@@ -19,6 +19,7 @@ from toolkit.jobs.series import load_pins
 from toolkit.model.build import MANIFEST_PATH
 from toolkit.model.errors import CheckError, UsageError
 from toolkit.model.finding import Report
+from toolkit.model.ids import blob_id
 from toolkit.model.progress import Silent
 
 
@@ -149,12 +150,18 @@ def test_an_edited_manifest_and_record_hide_nothing_from_the_series(small: Small
     files = small.packed(2, built=True)
     del files[info]
     right = next(file.ids[2] for file in small.chain.files if file.path == "vllm/model.py")
-    files[MANIFEST_PATH] = files[MANIFEST_PATH].replace((right or "").encode(), b"0123456789" * 4)
+    files["vllm/model.py"] += b"# mine\n"
+    files[MANIFEST_PATH] = files[MANIFEST_PATH].replace(
+        (right or "").encode(), blob_id(files["vllm/model.py"]).encode()
+    )
     files[info] = record(files, info)
     said = look(write_files(small.root / "forged", files))
-    assert said.exit_code == 1
+    assert (said.exit_code, len(said.findings)) == (1, 1)
     assert said.findings[0].subject == MANIFEST_PATH
-    assert said.findings[0].message.startswith("states another chain for vllm/model.py (topic second)")
+    assert said.findings[0].message == "has a topic second that is not the series', in the same revision: vllm/model.py"
+    (small.root / "forged/vllm/core.py").write_bytes(b"edited")
+    said = look(small.root / "forged")
+    assert [item["path"] for item in said.data["modified"]] == ["vllm/core.py", "vllm/model.py"]
 
 
 def test_a_manifest_that_cannot_be_read_is_a_problem(small: SmallVllm, look: Look) -> None:

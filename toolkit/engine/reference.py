@@ -87,7 +87,8 @@ def expected_files(
         inside = not path.startswith("/") and ".." not in path.split("/")
         if entry.digest and (inside or outside) and not is_leftover(path.rpartition("/")[2]):
             size = int(entry.size) if entry.size.isdecimal() else None
-            expected[path] = Expected(_hexadecimal(entry.digest), size, Basis.RECORD)
+            # pip install --target moves scripts away from where RECORD says that they are.
+            expected[path] = Expected(_hexadecimal(entry.digest), size, Basis.RECORD, optional=not inside)
     for path, (digest, size) in (index or {}).items():
         if record is None:
             made = path in _MADE_BY_SDIST or path.startswith(_MADE_FOLDER)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolkit.engine.examination import Compared, Examination
 from toolkit.engine.reference import FileIndex, differences, expected_files, extras, to_hash
-from toolkit.engine.standing import locate
+from toolkit.engine.standing import State, locate
 from toolkit.engine.stated_chain import stated_chain
 from toolkit.io.cache import Cache
 from toolkit.io.checkable import Checkable, find_installed, open_target
@@ -66,7 +66,7 @@ def check(request: CheckRequest, patchsets: Path, cache: Cache, progress: Progre
     target = request.target or find_installed(request.python)
     with open_target(target) as tree:
         subject = identify(tree, load_pins(patchsets), request.pin)
-        authority = _authority(patchsets, subject)
+        authority = _authority(patchsets, subject, tree)
         index = load_file_index(subject.release, cache) if subject.release and subject.official else None
         return _examine(tree, subject, authority, index, progress, full=request.full)
 
@@ -107,8 +107,8 @@ def _examine(
     )
 
 
-def _authority(patchsets: Path, subject: Subject) -> _Authority:
-    """Return the repository's chain where it has the same topics in the same revision, else the manifest's."""
+def _authority(patchsets: Path, subject: Subject, tree: Checkable) -> _Authority:
+    """Return the series' chain, or the manifest's where the tree was built from another series and is as built."""
     manifest, pin = subject.manifest, subject.pin
     if manifest is None:
         series = load_series(patchsets, pin)
@@ -125,7 +125,9 @@ def _authority(patchsets: Path, subject: Subject) -> _Authority:
         chain = stated_chain(series)
     except UsageError:
         return _own(manifest, "leaves topics out on which the ids of later ones depend")
-    return _Authority(chain, series.revision, _contradictions(chain, manifest))
+    contradictions = _contradictions(chain, manifest.chain)
+    as_built = bool(contradictions) and locate(manifest.chain, _blobs(tree, manifest.chain)).state is State.PATCHED
+    return _Authority(manifest.chain if as_built else chain, series.revision, contradictions)
 
 
 def _own(manifest: BuildManifest, message: str) -> _Authority:
@@ -133,18 +135,18 @@ def _own(manifest: BuildManifest, message: str) -> _Authority:
     return _Authority(manifest.chain, manifest.revision, (note,))
 
 
-def _contradictions(chain: Chain, manifest: BuildManifest) -> tuple[Finding, ...]:
+def _contradictions(series: Chain, built: Chain) -> tuple[Finding, ...]:
+    """Return one problem for each topic whose files the manifest states otherwise than the series."""
+    differing = set(series.files) ^ set(built.files)
+    topics: dict[str, set[str]] = {}
+    for file in differing:
+        topics.setdefault(series.topic_of(file.path) or built.topic_of(file.path) or "", set()).add(file.path)
     fix = "build again; raise the revision with every release that changes a topic"
-    return tuple(
-        Finding(
-            Severity.PROBLEM,
-            MANIFEST_PATH,
-            f"states another chain for {file.path} (topic {chain.topic_of(file.path)}) than the series here",
-            fix,
-        )
-        for file in chain.files
-        if file not in manifest.chain.files
-    )
+    findings = []
+    for topic, paths in sorted(topics.items()):
+        message = f"has a topic {topic} that is not the series', in the same revision: {', '.join(sorted(paths))}"
+        findings.append(Finding(Severity.PROBLEM, MANIFEST_PATH, message, fix))
+    return tuple(findings)
 
 
 def _hashes(tree: Checkable, paths: list[str], sizes: Mapping[str, int], progress: Progress) -> dict[str, Sha256]:
