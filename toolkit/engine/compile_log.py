@@ -17,7 +17,7 @@ SHOWN_LINES = 40
 _STATUS_LINE = re.compile(r"\[(\d+)/(\d+)\] ")
 _FAILED = re.compile(r"FAILED: (?:\[code=-?\d+\] )?(.+?)\s*$")
 _PLACE = re.compile(r"(?:^|\s)src/([^/\s]+)/([^\s:(]+)(?:\(\d+\)|:\d+(?::\d+)?): (?:fatal |catastrophic )?error\b")
-_ERROR = re.compile(r"\berror\b", re.IGNORECASE)
+_ERROR = re.compile(r"\berror\b|multiple definition|undefined reference|cannot find", re.IGNORECASE)
 _NO_SPACE = "No space left on device"
 
 
