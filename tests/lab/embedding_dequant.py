@@ -27,8 +27,10 @@ import torch
 HIDDEN, GROUP, VOCABULARY = 5120, 128, 248_320
 MANY_ROWS = (16_384, 2_048)
 FEW_ROWS = (1, 2, 4, 8, 16)
+HIDDENS, COUNTS = (8, 128, 1000, 1024, 5120, 7168), (1, 64, 65, 777)
+"""What is checked: on both sides of every choice that the kernel makes."""
 ID_SETS = 8
-"""Sets of ids that calls rotate through."""
+"""Sets of ids that calls rotate through, and results that they keep: fewer would stay in the cache."""
 DEVICE = "cuda"
 
 Lookup = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], torch.Tensor]
@@ -86,9 +88,7 @@ def poison(shape: tuple[int, int], dtype: torch.dtype) -> None:
 def check_cases() -> list[str]:
     """Compare with torch for every kind of table and for counts around the kernel's switch; return what differs."""
     wrong = []
-    kinds = itertools.product(
-        (4, 8), (torch.bfloat16, torch.float16), (8, 128, 1000, 1024, 5120, 7168), (1, 64, 65, 777)
-    )
+    kinds = itertools.product((4, 8), (torch.bfloat16, torch.float16), HIDDENS, COUNTS)
     for bits, dtype, hidden, count in kinds:
         for group in {hidden, 128 if hidden % 128 == 0 else 8}:
             packed, scales = random_table(501, bits, dtype, hidden, group)
@@ -142,6 +142,7 @@ def check_graph() -> list[str]:
 
 def replay_seconds(call: Callable[[int], object], calls: int, repeats: int = 15) -> float:
     """Return the median seconds of one call on the device: a graph of that many calls, replayed and timed by events."""
+    torch.cuda.synchronize()  # what the calls read may still be in the making on another stream
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for turn in range(3):
@@ -185,10 +186,15 @@ def copy_bandwidth() -> float:
 
 
 def caller(lookup: Lookup, bits: int, count: int, table: tuple[torch.Tensor, torch.Tensor]) -> Callable[[int], object]:
-    """Return a function of a turn's number that looks up another set of ids each turn."""
+    """Return a function of a turn's number that looks up another set of ids, into other memory, each turn."""
     packed, scales = table
     sets = [random_ids(count, len(packed)) for _ in range(ID_SETS)]
-    return lambda turn: lookup(sets[turn % ID_SETS], packed, scales, bits)
+    results: list[torch.Tensor | None] = [None] * ID_SETS
+
+    def call(turn: int) -> None:
+        results[turn % ID_SETS] = lookup(sets[turn % ID_SETS], packed, scales, bits)
+
+    return call
 
 
 def measure_many(bits: int, table: tuple[torch.Tensor, torch.Tensor], copy: float) -> list[dict[str, Any]]:
