@@ -2,12 +2,13 @@
 
 Where git apply succeeds, this gives the same bytes: the same order of search (outward from the stated line, forwards
 first), the same anchors (a hunk for line 1 must match at the beginning, one without context after its last change at
-the end), the same rule that no line is matched twice. There is no fuzz and no tolerance for white space. It refuses
-three things that git lets pass, because each of them hides a wrong patch:
+the end), the same rule that no line is matched twice. There is no fuzz and no tolerance for white space. Three things
+that git lets pass are not done here, because each of them hides a wrong patch:
 
-* a last line without newline that matches the start of a longer line (git then joins two lines);
-* a hunk that has no line to find, in a file that is not empty (git appends it at the end);
-* a hunk whose only place is before that of the hunk above it.
+* A last line without newline is found only at the end of the file. Git takes any line that begins with it, and joins
+  two lines.
+* A hunk that has no line to find goes only into an empty file. Git appends it to any other.
+* A hunk never goes before the one above it.
 """
 
 from __future__ import annotations

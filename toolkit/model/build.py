@@ -54,7 +54,7 @@ class BuildManifest:
         version: of the built distribution, ``0.33.0+hq1.sm86``.
         pin: vLLM's version.
         commit: upstream commit (or its known prefix).
-        base: sha256 of the official wheel or the sdist that was patched.
+        base: sha256 of the official wheel or the sdist that was patched; for another tree, of its sha256sum listing.
         torch, triton: versions that the pin needs.
         generated: paths that the build rewrites and no topic owns, with their sha256 (``vllm/_version.py``).
         kernels: None when no topic has CUDA sources or the tree was not compiled.
