@@ -13,6 +13,7 @@ from toolkit.engine.toolchain import (
     headers_key,
     nvcc_key,
     nvcc_root,
+    nvcc_version,
     parse_toolchain,
 )
 from toolkit.io.atomic import atomic_folder
@@ -135,10 +136,17 @@ def _nvcc(pins: ToolchainPins, options: ToolchainOptions, cache: Cache, progress
         return _fetch_nvcc(pins, cache, progress), choice.origin
     except EnvironmentUnfitError as error:
         own = system_nvcc(os.environ)
-        if own is None:
+        if own is None or not _is_of(own, pins.cuda_major):
             raise
         progress.say(f"nvcc cannot be fetched ({error.what}); using {own}")
         return own, "this machine, for want of a network"
+
+
+def _is_of(nvcc: Path, cuda_major: int) -> bool:
+    try:
+        return nvcc_version(version_output(nvcc)).split(".")[0] == str(cuda_major)
+    except EnvironmentUnfitError:
+        return False
 
 
 def _fetch_nvcc(pins: ToolchainPins, cache: Cache, progress: Progress) -> Path:
