@@ -5,6 +5,7 @@ The official wheel comes through hqtool's own cache (HQTOOL_CACHE, else the user
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from elftools.elf.elffile import ELFFile
 from installer.sources import WheelFile as InstallerWheel
 from packaging.metadata import Metadata
 
@@ -32,6 +34,7 @@ from toolkit.model.wheel import Action
 
 SHIPPED = Path(next(iter(patchsets.__path__)))
 PINS = load_pins(SHIPPED)
+LIBRARY = "vllm/hq/_hq_C.abi3.so"
 
 
 def cache() -> Cache:
@@ -52,6 +55,12 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """The wheel of each pin, without kernels."""
     out = tmp_path_factory.mktemp("wheels")
     return build_wheel(order(request.param, out, kernels=False), cache(), Silent())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> WheelResult:
+    """The default pin's wheel with everything in it."""
+    return build_wheel(order(PINS.default, tmp_path_factory.mktemp("whole"), kernels=True), cache(), Silent())
 
 
 @pytest.mark.network
@@ -97,16 +106,37 @@ def test_a_second_build_is_the_same(built: WheelResult, tmp_path: Path) -> None:
     assert again.sha256 == built.sha256
 
 
+def needed(archive: zipfile.ZipFile, name: str) -> set[str]:
+    """Return the shared libraries that a library in the wheel loads."""
+    dynamic = ELFFile(io.BytesIO(archive.read(name))).get_section_by_name(".dynamic")
+    return {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+
+
 @pytest.mark.network
 @pytest.mark.kernel
-def test_the_whole_wheel_installs_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = build_wheel(order(PINS.default, tmp_path, kernels=True), cache(), Silent())
-    library = next(member for member in result.plan.written if member.name == "vllm/hq/_hq_C.abi3.so")
+def test_the_kernels_keep_the_platform_tag(whole: WheelResult) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", whole.path], capture_output=True, text=True, check=True
+    )
+    assert 'the platform tag to "manylinux_2_28_x86_64"' in " ".join(done.stdout.split())
+    with zipfile.ZipFile(whole.base) as official, zipfile.ZipFile(whole.path) as archive:
+        upstream = {
+            library for name in official.namelist() if name.endswith(".so") for library in needed(official, name)
+        }
+        assert needed(archive, LIBRARY) <= upstream
+
+
+@pytest.mark.network
+@pytest.mark.kernel
+def test_the_whole_wheel_installs_and_checks(
+    whole: WheelResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = next(member for member in whole.plan.written if member.name == LIBRARY)
     assert (library.action, library.data[:4]) == (Action.ADD, b"\x7fELF")
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site)]
-    subprocess.run([*pip, str(result.path)], check=True)
-    for target in (result.path, site):
+    subprocess.run([*pip, str(whole.path)], check=True)
+    for target in (whole.path, site):
         assert run(["check", str(target), "--full"]) == 0
         capsys.readouterr()
         assert run(["wheel", "explain", str(target), "--json"]) == 0
