@@ -57,21 +57,21 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 def _partial(target: Path) -> Path:
     """Return the path beside the target that this process writes; remove those of processes that are gone."""
-    for left in target.parent.glob(f"{PARTIAL}*-{target.name}"):
-        owner = left.name.removeprefix(PARTIAL).split("-", 1)[0]
-        if owner.isdigit() and int(owner) != os.getpid() and _alive(int(owner)):
+    for left in target.parent.glob(f"{PARTIAL}*"):
+        owner, _, name = left.name.removeprefix(PARTIAL).partition("-")
+        if name != target.name or not owner.isdecimal() or (int(owner) != os.getpid() and _alive(int(owner))):
             continue
-        if left.is_dir():
+        if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
         else:
-            left.unlink()
+            left.unlink(missing_ok=True)  # another process may be removing it too
     return target.parent / f"{PARTIAL}{os.getpid()}-{target.name}"
 
 
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

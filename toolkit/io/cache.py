@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from toolkit.model.errors import UsageError
 from toolkit.model.ids import Sha256
 
+TAG = "CACHEDIR.TAG"
+"""Tells backup programs that the folder is a cache, and `Cache.clear` that it is hqtool's."""
+_TAG_TEXT = """\
+Signature: 8a477f597d28d172789f06886806bc55
+# This folder is the cache of hqtool; everything in it can be made again.
+"""
 PARTS = ("downloads", "trees", "toolchains", "kernels", "locks")
 """The folders of a cache."""
+
+
+def _say_nothing() -> None:
+    return
 
 
 class Cache:
@@ -39,32 +50,60 @@ class Cache:
         return self.root / kind / key
 
     @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Hold the named lock, so that two runs never make the same thing at once."""
+    def lock(self, name: str, waiting: Callable[[], None] = _say_nothing) -> Iterator[None]:
+        """Hold the named lock, so that two runs never make the same thing at once.
+
+        Args:
+            name: of what is made.
+            waiting: called once if another run holds it.
+        """
         # It brings asyncio: a tenth of a second that most commands need not spend.
-        from filelock import FileLock
+        from filelock import FileLock, Timeout
 
         folder = self.root / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / f"{name}.lock"):
+        if not self._tag.exists():
+            self._tag.write_text(_TAG_TEXT, encoding="utf-8")
+        held = FileLock(folder / f"{name}.lock")
+        try:
+            held.acquire(timeout=0)
+        except Timeout:
+            waiting()
+            held.acquire()
+        try:
             yield
+        finally:
+            held.release()
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes that each part of the cache takes on disk."""
         return {name: _bytes_under(self.root / name) for name in PARTS if (self.root / name).is_dir()}
 
     def clear(self) -> None:
-        """Remove the cache's parts; whatever else lies in the folder stays."""
-        for name in PARTS:
-            if (self.root / name).is_dir():
-                shutil.rmtree(self.root / name)
+        """Remove the cache's parts; whatever else lies in the folder stays.
+
+        Raises:
+            UsageError: hqtool never used the folder as a cache: its ``downloads`` are somebody else's.
+        """
+        parts = [self.root / name for name in PARTS if (self.root / name).is_dir()]
+        if parts and not self._tag.is_file():
+            raise UsageError(
+                f"{self.root} is not a cache of hqtool",
+                cause=f"it has {parts[0].name}, but no {TAG}, which hqtool puts into its caches",
+                fix="name the cache with --cache; if it is this folder, remove it by hand",
+            )
+        for part in parts:
+            shutil.rmtree(part)
+
+    @property
+    def _tag(self) -> Path:
+        return self.root / TAG
 
 
 def _bytes_under(folder: Path) -> int:
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:
-            path = Path(base, name)
-            if not path.is_symlink():
-                total += path.stat().st_size
+            with suppress(FileNotFoundError):  # another run may be renaming it just now
+                total += Path(base, name).lstat().st_size
     return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tarfile
 import zipfile
@@ -24,28 +25,35 @@ def unpack_sdist(archive: Path, into: Path) -> None:
     """
     top: set[str] = set()
     try:
-        with tarfile.open(archive, "r|gz") as source:
+        # tarfile's own reading of gzip takes a cut between two members for the end, and verifies no checksum.
+        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as source:
             for member in source:
                 _check(archive, member.name)
-                first, *rest = PurePosixPath(member.name).parts
+                first, *rest = PurePosixPath(member.name).parts or ("",)
                 top.add(first)
                 if len(top) > 1:
                     raise _unsafe(archive, f"it has several folders at the top: {', '.join(sorted(top))}")
                 _extract(archive, source, member, into.joinpath(*rest))
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+            while stream.read(1 << 20):
+                pass
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _damaged(archive, error) from error
 
 
 def _extract(archive: Path, source: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    if member.isdir():
+    if member.isdir() and not target.is_file():
         target.mkdir(parents=True, exist_ok=True)
         return
     content = source.extractfile(member) if member.isreg() else None
     if content is None:
         # A link could be followed by a file that is written through it. No release of vLLM has one.
         raise _unsafe(archive, f"{member.name} is neither a file nor a folder")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with content, target.open("xb") as sink:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sink = target.open("xb")
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise _unsafe(archive, f"{member.name} is there twice, or is both a file and a folder") from error
+    with content, sink:
         shutil.copyfileobj(content, sink)
     target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
