@@ -9,10 +9,9 @@ import os
 import re
 import shutil
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 from urllib.parse import urlsplit
 
+from toolkit.io.web import without_credentials
 from toolkit.model.errors import CheckError, EnvironmentUnfitError, UsageError
 
 MINIMUM = (2, 30)
@@ -22,36 +21,43 @@ _SEALED = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ALLOW_PROTOCOL": "https:file",
     "GIT_CONFIG_NOSYSTEM": "1",
-    "LC_ALL": "C",
 }
+# A tree is written byte for byte, and no program of the user's runs over it.
+_PLAIN = (
+    "core.autocrlf=false",
+    "core.eol=lf",
+    f"core.attributesFile={os.devnull}",
+    f"core.hooksPath={os.devnull}",
+    "advice.detachedHead=false",
+)
+# Git sets these for its hooks. They would lead every command to the repository whose hook runs hqtool.
+_CLEAN = (
+    "env",
+    "--unset=GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "--unset=GIT_COMMON_DIR",
+    "--unset=GIT_DIR",
+    "--unset=GIT_INDEX_FILE",
+    "--unset=GIT_NAMESPACE",
+    "--unset=GIT_OBJECT_DIRECTORY",
+    "--unset=GIT_SHALLOW_FILE",
+    "--unset=GIT_WORK_TREE",
+)
 
 
 class Git:
-    """One repository on disk; closes GitPython's handles when the block ends."""
+    """One repository on disk. Every command is a process of its own: nothing stays open."""
 
     def __init__(self, folder: Path) -> None:
-        os.environ["GIT_PYTHON_REFRESH"] = "quiet"  # a missing git is our message, not an exception at import
+        require_git()  # before the import, which fails in its own words when there is no git
         import git
 
-        self._module: Any = git
-        require_git()
-        self._folder = folder
-        self._repo: Any = None
-
-    def __enter__(self) -> Git:
-        if (self._folder / ".git").exists():
-            self._repo = self._module.Repo(self._folder)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._repo is not None:
-            self._repo.close()
+        self.folder = folder
+        self._failure = git.GitCommandError
+        self._git = git.Git(folder)
 
     def init(self) -> None:
-        """Make an empty repository."""
-        self._repo = self._module.Repo.init(self._folder)
+        """Make an empty repository, without the user's templates and hooks."""
+        self._run("init", "--quiet", "--template=")
 
     def fetch_tag(self, repository: str, tag: str) -> None:
         """Fetch that one tag, without history.
@@ -67,38 +73,55 @@ class Git:
         """
         check_repository(repository)
         if not _TAG.fullmatch(tag):
-            raise UsageError(f"{tag!r} is not a tag name", fix="correct the tag in patchsets/pins.toml")
-        reference = f"refs/tags/{tag}"
-        try:
-            self._run(
-                "fetch", "--quiet", "--depth=1", "--no-tags", "--end-of-options", repository, f"{reference}:{reference}"
+            raise UsageError(
+                f"{tag!r} is not a tag name",
+                cause="it must begin with a letter or a digit and hold no spaces",
+                fix="correct the tag in patchsets/pins.toml",
             )
-        except self._module.GitCommandError as error:
-            said = _fatal(str(error.stderr))
-            if "couldn't find remote ref" in said:
+        wanted = f"refs/tags/{tag}:refs/tags/{tag}"
+        options = ("--quiet", "--depth=1", "--no-tags", "--no-auto-maintenance")
+        shown = without_credentials(repository)
+        try:
+            self._run("fetch", *options, "--end-of-options", repository, wanted)
+        except EnvironmentUnfitError as error:
+            if "couldn't find remote ref" in error.cause:
                 raise CheckError(
-                    f"{repository} has no tag {tag}",
+                    f"{shown} has no tag {tag}",
                     cause="git fetch does not find it there",
                     fix="name the repository that has it with --repository",
                 ) from error
             raise EnvironmentUnfitError(
-                f"{repository} cannot be fetched",
-                cause=said or f"git exits with {error.status}",
+                f"{shown} cannot be fetched",
+                cause=error.cause,
                 fix="check the address and the network, or use --source sdist",
             ) from error
 
     def commit_of(self, reference: str) -> str:
-        """Return the 40 digits of the commit that a reference leads to."""
-        return str(self._run("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}"))
+        """Return the 40 digits of the commit that a reference leads to.
+
+        Raises:
+            EnvironmentUnfitError: git finds none, or will not read the repository.
+        """
+        return self._run("rev-parse", "--verify", "--end-of-options", f"{reference}^{{commit}}")
 
     def check_out(self, commit: str) -> None:
-        """Write that commit's files into the folder, byte for byte, whatever the user's settings say."""
-        self._run(
-            "-c", "core.autocrlf=false", "-c", "advice.detachedHead=false", "checkout", "--quiet", "--force", commit
-        )
+        """Write that commit's files into the folder, byte for byte, whatever the user's settings say.
 
-    def _run(self, *arguments: str) -> Any:
-        return self._repo.git.execute(["git", *arguments], env=os.environ | _SEALED)
+        Raises:
+            EnvironmentUnfitError: they cannot be written.
+        """
+        self._run("checkout", "--quiet", "--force", commit, settings=_PLAIN)
+
+    def _run(self, command: str, *arguments: str, settings: tuple[str, ...] = ()) -> str:
+        before = [word for setting in settings for word in ("-c", setting)]
+        try:
+            return str(self._git.execute([*_CLEAN, "git", *before, command, *arguments], env=_SEALED))
+        except self._failure as error:
+            raise EnvironmentUnfitError(
+                f"git {command} fails in {self.folder}",
+                cause=_fatal(str(error.stderr)) or f"it exits with {error.status}",
+                fix="see what git says of this folder (git status), then run the command again",
+            ) from error
 
 
 def _fatal(printed: str) -> str:
@@ -137,12 +160,15 @@ def check_repository(repository: str) -> None:
     Raises:
         UsageError: it is none of the accepted forms.
     """
-    parts = urlsplit(repository)
+    try:
+        parts = urlsplit(repository)
+    except ValueError:
+        parts = urlsplit("")
     remote = parts.scheme == "https" and bool(parts.hostname) and not (parts.hostname or "").startswith("-")
-    local = parts.scheme == "file" or (repository.startswith("/") and not parts.scheme)
+    local = parts.scheme == "file" or repository.startswith("/")
     if not (remote or local):
         raise UsageError(
-            f"{repository!r} is not an acceptable repository",
+            f"{without_credentials(repository)!r} is not an acceptable repository",
             cause="only https:// and file:// addresses and absolute paths are",
             fix="name the repository in one of these forms",
         )

@@ -12,14 +12,14 @@ import sys
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 from packaging.utils import canonicalize_name
 
+from toolkit.io.web import VARIABLE, Patience, no_network, without_credentials
 from toolkit.model.errors import CheckError, EnvironmentUnfitError
 
-VARIABLE = "HQTOOL_INDEX_URL"
 _JSON = "application/vnd.pypi.simple.v1+json"
 _PIP_SETTING = re.compile(r"(?P<section>:env:|global|install|download)\.index-url='(?P<url>[^']*)'")
 _PIP_ORDER = (":env:", "download", "install", "global")
@@ -47,33 +47,37 @@ def index_url() -> str:
 def _pip(*arguments: str) -> str:
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
+        said = (done.stderr.strip() or "it prints nothing").splitlines()[-1]
         raise EnvironmentUnfitError(
             "the package registry's address is not known",
-            cause=f"pip does not answer in {sys.prefix}: {done.stderr.strip().splitlines()[-1:] or ['no output']}",
+            cause=f"pip does not answer in {sys.prefix}: {said}",
             fix=f"install pip in this environment, or set {VARIABLE} to the registry's simple index",
         )
     return done.stdout
 
 
-def find_urls(project: str, filenames: Iterable[str]) -> dict[str, str]:
+def find_urls(project: str, filenames: Iterable[str], *, patience: Patience | None = None) -> dict[str, str]:
     """Return the address of each file of a project.
 
     Args:
         project: its name on the registry.
         filenames: exact file names.
+        patience: with the registry; the usual one if left out.
 
     Raises:
-        CheckError: the registry lists no file of that name.
+        CheckError: the registry lists no file of that name, or what it answers is no list.
         EnvironmentUnfitError: it does not answer.
     """
     page = f"{index_url().rstrip('/')}/{canonicalize_name(project)}/"
+    answer = _get(page, project, patience or Patience())
     try:
-        with httpx.Client(follow_redirects=True, timeout=60) as client:
-            answer = client.get(page, headers={"Accept": f"{_JSON}, text/html;q=0.5"})
-            answer.raise_for_status()
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise no_network(f"the registry's page of {project} cannot be read", page, error) from error
-    listed = _links(answer)
+        listed = _links(answer)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckError(
+            f"the registry's page of {project} cannot be understood",
+            cause=f"{without_credentials(page)} is neither form of the simple index",
+            fix=f"set {VARIABLE} to the simple index of a registry",
+        ) from error
     wanted = list(filenames)
     missing = [name for name in wanted if name not in listed]
     if missing:
@@ -85,31 +89,41 @@ def find_urls(project: str, filenames: Iterable[str]) -> dict[str, str]:
     return {name: _checked(listed[name]) for name in wanted}
 
 
-def without_credentials(url: str) -> str:
-    """Return the address without user name and password, fit for a message."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def no_network(what: str, url: str, error: Exception) -> EnvironmentUnfitError:
-    """Return the error for a server that does not answer as it should."""
-    reason = f"HTTP {error.response.status_code}" if isinstance(error, httpx.HTTPStatusError) else str(error)
-    return EnvironmentUnfitError(
-        what,
-        cause=f"{without_credentials(url)}: {reason or type(error).__name__}",
-        fix=f"check the network and {VARIABLE}; without a network, put files in with hqtool fetch --file FILE",
-    )
+def _get(page: str, project: str, patience: Patience) -> httpx.Response:
+    failures = 0
+    with patience.client() as client:
+        while True:
+            try:
+                answer = client.get(page, headers={"Accept": f"{_JSON}, text/html;q=0.5"})
+                return answer.raise_for_status()
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                failures += 1
+                # Who cannot connect at all has no network, and wants to know it now.
+                if isinstance(error, httpx.ConnectError) or not patience.wait(failures, error):
+                    raise no_network(f"the registry's page of {project} cannot be read", page, error) from error
 
 
 def _links(answer: httpx.Response) -> dict[str, str]:
     """Return file name -> absolute address, from either form of the simple API (PEP 691, PEP 503)."""
     base = str(answer.url)
     if answer.headers.get("Content-Type", "").startswith(_JSON):
-        files: list[dict[str, Any]] = answer.json().get("files", [])
-        return {str(entry["filename"]): urljoin(base, str(entry["url"])) for entry in files}
-    reader = _Anchors()
-    reader.feed(answer.text)
-    return {name.strip(): urljoin(base, target).partition("#")[0] for name, target in reader.found}
+        files: list[dict[str, Any]] = answer.json()["files"]
+        found = [(str(entry["filename"]), str(entry["url"])) for entry in files]
+    else:
+        reader = _Anchors()
+        reader.feed(answer.text)
+        reader.close()
+        found = [(name.strip(), target) for name, target in reader.found]
+    return {name: _same_login(urljoin(base, target).partition("#")[0], base) for name, target in found}
+
+
+def _same_login(url: str, base: str) -> str:
+    """Return the address with the index's user name and password when it is on the same server and has none."""
+    link, page = urlsplit(url), urlsplit(base)
+    login, _, server = page.netloc.rpartition("@")
+    if login and (link.scheme, link.netloc) == (page.scheme, server):
+        return link._replace(netloc=page.netloc).geturl()
+    return url
 
 
 class _Anchors(HTMLParser):
