@@ -22,8 +22,11 @@ def command(session: Session, clear: bool, dry_run: bool) -> int:
     body = "\n".join(f"{size / 1e6:10,.1f} MB  {name}" for name, size in sizes.items())
     data = {"root": str(store.root), "bytes": sizes}
     if not clear:
+        if dry_run:
+            raise click.UsageError("--dry-run goes with --clear")
         return emit(session, Report("cache", f"{store.root}: {total}", data), body)
     if dry_run:
+        store.require_own()
         return emit(session, Report("cache", f"would free {total} in {store.root}", data), body)
     store.clear()
     return emit(session, Report("cache", f"freed {total} in {store.root}", data))

@@ -51,18 +51,19 @@ def command(
     pins = session.pins
     release = pins.get(pin)
     if file is not None:
+        if dry_run:
+            raise click.UsageError("--file fetches nothing: --dry-run has no meaning with it")
         kept = artifact.adopt(file, pins, session.store)
         return emit(session, Report("fetch", f"{kept.filename} is in the cache", {"file": kept.filename}))
+    if repository is not None and source != fetch.SourceKind.GIT:
+        raise click.UsageError("--repository is for --source git only")
     if dry_run:
-        needed = [release.wheel] if wheel else []
-        needed += [release.sdist] if source == "sdist" else []
-        missing = [part for part in needed if not artifact.is_cached(part, session.store)]
+        missing = fetch.missing_files(release, source, session.store, wheel=wheel)
+        tag = fetch.missing_tag(release, source, session.store)
         size = sum(part.size for part in missing)
-        names = ", ".join(part.filename for part in missing) or "nothing"
-        headline = f"to download: {names} ({size / 1e6:,.0f} MB)"
-        return emit(
-            session, Report("fetch", headline, {"download": [part.filename for part in missing], "bytes": size})
-        )
+        named = [f"{part.filename} ({part.size / 1e6:,.0f} MB)" for part in missing] + ([f"tag {tag}"] if tag else [])
+        data = {"download": [part.filename for part in missing], "bytes": size, "tag": tag}
+        return emit(session, Report("fetch", f"to download: {', '.join(named) or 'nothing'}", data))
     tree = fetch.fetch_source(release, pins, source, session.store, session.progress, repository=repository)
     found = {"pin": release.version, "kind": tree.kind.value, "root": str(tree.root), "commit": tree.commit}
     if wheel:

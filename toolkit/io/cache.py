@@ -77,23 +77,34 @@ class Cache:
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes that each part of the cache takes on disk."""
-        return {name: _bytes_under(self.root / name) for name in PARTS if (self.root / name).is_dir()}
+        return {part.name: _bytes_under(part) for part in self._parts()}
 
     def clear(self) -> None:
         """Remove the cache's parts; whatever else lies in the folder stays.
 
         Raises:
-            UsageError: hqtool never used the folder as a cache: its ``downloads`` are somebody else's.
+            UsageError: see `require_own`.
         """
-        parts = [self.root / name for name in PARTS if (self.root / name).is_dir()]
+        self.require_own()
+        for part in self._parts():
+            shutil.rmtree(part)
+
+    def require_own(self) -> None:
+        """Refuse a folder whose ``downloads`` and such are somebody else's.
+
+        Raises:
+            UsageError: hqtool never used the folder as a cache.
+        """
+        parts = self._parts()
         if parts and not self._tag.is_file():
             raise UsageError(
                 f"{self.root} is not a cache of hqtool",
                 cause=f"it has {parts[0].name}, but no {TAG}, which hqtool puts into its caches",
                 fix="name the cache with --cache; if it is this folder, remove it by hand",
             )
-        for part in parts:
-            shutil.rmtree(part)
+
+    def _parts(self) -> list[Path]:
+        return [self.root / name for name in PARTS if (self.root / name).is_dir()]
 
     @property
     def _tag(self) -> Path:
