@@ -61,6 +61,13 @@ def test_failures_name_the_server_and_the_reason(error: Exception, cause: str) -
         assert remedy in said.fix
 
 
+def test_an_unknown_certificate_has_its_own_remedy() -> None:
+    error = httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+    said = no_network("the file cannot be downloaded", "https://example.org/a", error)
+    assert said.fix.startswith("set SSL_CERT_FILE ")
+    assert "hqtool fetch --file FILE" in said.fix
+
+
 def test_pauses_double_and_end() -> None:
     patience = Patience(tries=4, pause=0.02)
     began = time.monotonic()

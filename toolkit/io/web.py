@@ -82,10 +82,13 @@ def no_network(what: str, url: str, error: Exception) -> EnvironmentUnfitError:
         reason = f"HTTP {error.response.status_code}"
     elif isinstance(error, httpx.InvalidURL):
         reason = "not a valid address"  # httpx quotes parts of it, and a password may be one
+    fix = f"check the network and {VARIABLE}"
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        fix = "set SSL_CERT_FILE to the certificates that your network uses"
     return EnvironmentUnfitError(
         what,
         cause=f"{without_credentials(url)}: {reason}",
-        fix=f"check the network and {VARIABLE}; without a network, put files in with hqtool fetch --file FILE"
+        fix=f"{fix}; without a network, put files in with hqtool fetch --file FILE"
         " (what is in the cache already needs none)",
     )
 
