@@ -18,7 +18,7 @@ FILES = {
     "vllm/windows.txt": b"one\r\ntwo\r\n",
     "vllm/data.bin": bytes(range(256)),
     "README.md": b"one\ntwo\n",
-    ".gitattributes": b"*.md text\n",
+    ".gitattributes": b"*.md text\n*.py filter=loud\n",
 }
 
 
@@ -80,21 +80,26 @@ def test_a_tag_is_fetched_without_history(upstream: Upstream, git: SealedGit, em
     assert files_of(empty.folder) == FILES | {"number": f"{tag[1]}\n".encode()}
 
 
-def test_settings_of_the_user_change_no_byte(
+def test_settings_of_the_user_change_no_byte_and_run_nothing(
     upstream: Upstream, empty: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hooks = tmp_path / "hooks"
-    hooks.mkdir()
-    (hooks / "post-checkout").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n", encoding="utf-8")
-    (hooks / "post-checkout").chmod(0o755)
-    (tmp_path / "attributes").write_text("* text eol=crlf\n", encoding="utf-8")
-    settings = f"[core]\nautocrlf = true\neol = crlf\nhooksPath = {hooks}\nattributesFile = {tmp_path}/attributes\n"
-    (tmp_path / "gitconfig").write_text(settings, encoding="utf-8")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    home = tmp_path / "home"
+    home.mkdir()
+    for hook in ("post-checkout", "reference-transaction"):
+        (home / hook).write_text(f"#!/bin/sh\ntouch {home}/{hook}.ran\n", encoding="utf-8")
+        (home / hook).chmod(0o755)
+    (home / "attributes").write_text("* text eol=crlf\n", encoding="utf-8")
+    settings = (
+        f"[core]\nautocrlf = true\neol = crlf\nhooksPath = {home}\nattributesFile = {home}/attributes\n"
+        f'[filter "loud"]\nsmudge = "touch {home}/filter.ran; tr a-z A-Z"\nrequired = true\n'
+    )
+    (home / ".gitconfig").write_text(settings, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
     empty.fetch_tag(str(upstream.path), "v1.0")
     empty.check_out(upstream.first)
     assert files_of(empty.folder) == FILES | {"number": b"1\n"}
-    assert not (tmp_path / "ran").exists()
+    assert list(home.glob("*.ran")) == []
 
 
 def test_inside_a_hook_of_another_repository_that_one_is_left_alone(

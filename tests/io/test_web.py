@@ -99,7 +99,12 @@ def test_only_what_may_pass_is_tried_again(error: Exception, again: bool) -> Non
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("ALL_PROXY", "socks5://127.0.0.1:1"), ("HTTPS_PROXY", "nonsense://127.0.0.1"), ("SSL_CERT_FILE", "/absent.pem")],
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1"),
+        ("HTTPS_PROXY", "nonsense://me:secret@127.0.0.1"),
+        ("HTTP_PROXY", "http://me:se/secret@127.0.0.1"),
+        ("SSL_CERT_FILE", "/absent.pem"),
+    ],
 )
 def test_unusable_network_settings_are_named(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
     monkeypatch.setenv(variable, value)
@@ -107,3 +112,4 @@ def test_unusable_network_settings_are_named(monkeypatch: pytest.MonkeyPatch, va
         Patience().client()
     assert variable in caught.value.fix
     assert caught.value.cause
+    assert "secret" not in str(caught.value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,14 +23,10 @@ _SEALED = {
     "GIT_ALLOW_PROTOCOL": "https:file",
     "GIT_CONFIG_NOSYSTEM": "1",
 }
-# A tree is written byte for byte, and no program of the user's runs over it.
-_PLAIN = (
-    "core.autocrlf=false",
-    "core.eol=lf",
-    f"core.attributesFile={os.devnull}",
-    f"core.hooksPath={os.devnull}",
-    "advice.detachedHead=false",
-)
+# The user's settings serve to reach a repository (proxies, credentials) and to be let into a checkout. What is written
+# does not depend on them, and no hook or filter of theirs runs over it.
+_NO_USER = {"HOME": os.devnull, "XDG_CONFIG_HOME": os.devnull, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_COUNT": "0"}
+_NO_HOOKS = f"core.hooksPath={os.devnull}"
 # Git sets these for its hooks. They would lead every command to the repository whose hook runs hqtool.
 _CLEAN = (
     "env",
@@ -57,7 +54,7 @@ class Git:
 
     def init(self) -> None:
         """Make an empty repository, without the user's templates and hooks."""
-        self._run("init", "--quiet", "--template=")
+        self._run("init", "--quiet", "--template=", environment=_NO_USER)
 
     def fetch_tag(self, repository: str, tag: str) -> None:
         """Fetch that one tag, without history.
@@ -79,7 +76,7 @@ class Git:
                 fix="correct the tag in patchsets/pins.toml",
             )
         wanted = f"refs/tags/{tag}:refs/tags/{tag}"
-        options = ("--quiet", "--depth=1", "--no-tags", "--no-auto-maintenance")
+        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
         shown = without_credentials(repository)
         try:
             self._run("fetch", *options, "--end-of-options", repository, wanted)
@@ -110,12 +107,12 @@ class Git:
         Raises:
             EnvironmentUnfitError: they cannot be written.
         """
-        self._run("checkout", "--quiet", "--force", commit, settings=_PLAIN)
+        self._run("checkout", "--quiet", "--force", commit, environment=_NO_USER)
 
-    def _run(self, command: str, *arguments: str, settings: tuple[str, ...] = ()) -> str:
-        before = [word for setting in settings for word in ("-c", setting)]
+    def _run(self, command: str, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
+        words = [*_CLEAN, "git", "-c", _NO_HOOKS, command, *arguments]
         try:
-            return str(self._git.execute([*_CLEAN, "git", *before, command, *arguments], env=_SEALED))
+            return str(self._git.execute(words, env=_SEALED | dict(environment or {})))
         except self._failure as error:
             raise EnvironmentUnfitError(
                 f"git {command} fails in {self.folder}",

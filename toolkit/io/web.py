@@ -42,7 +42,7 @@ class Patience:
         except (httpx.InvalidURL, ValueError, ImportError, OSError) as error:
             raise EnvironmentUnfitError(
                 "no connection can be made with this machine's network settings",
-                cause=str(error).partition("\n")[0] or type(error).__name__,
+                cause=_reason(error),
                 fix="correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE; a proxy must be an http:// address",
             ) from error
 
@@ -77,11 +77,7 @@ def without_credentials(url: str) -> str:
 
 def no_network(what: str, url: str, error: Exception) -> EnvironmentUnfitError:
     """Return the error for a server that does not answer as it should."""
-    reason = str(error) or type(error).__name__
-    if isinstance(error, httpx.HTTPStatusError):
-        reason = f"HTTP {error.response.status_code}"
-    elif isinstance(error, httpx.InvalidURL):
-        reason = "not a valid address"  # httpx quotes parts of it, and a password may be one
+    reason = _reason(error)
     fix = f"check the network and {VARIABLE}"
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         fix = "set SSL_CERT_FILE to the certificates that your network uses"
@@ -91,6 +87,14 @@ def no_network(what: str, url: str, error: Exception) -> EnvironmentUnfitError:
         fix=f"{fix}; without a network, put files in with hqtool fetch --file FILE"
         " (what is in the cache already needs none)",
     )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, httpx.InvalidURL):
+        return "not a valid address"  # httpx quotes parts of it, and a password may be one
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _may_pass(error: Exception) -> bool:
