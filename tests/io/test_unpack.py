@@ -98,6 +98,14 @@ def test_a_truncated_sdist_is_refused_wherever_it_ends(tmp_path_factory: pytest.
         unpack_sdist(archive(into, sdist_bytes()[:kept]), into)
 
 
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_an_sdist_whose_checksum_is_damaged_is_refused(into: Path, damage: str) -> None:
+    whole = sdist_bytes()
+    damaged = whole[:-1] if damage == "cut" else whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]
+    with pytest.raises(CheckError, match="cannot be unpacked"):
+        unpack_sdist(archive(into, damaged), into)
+
+
 def test_what_is_no_archive_is_refused(into: Path) -> None:
     with pytest.raises(CheckError, match="hqtool cache --clear"):
         unpack_sdist(archive(into, b"<html>not here</html>"), into)

@@ -79,9 +79,12 @@ def test_an_edited_file_is_noticed_and_fetched_again(release: SmallRelease, time
 
 def test_a_touched_file_is_hashed_and_kept(release: SmallRelease) -> None:
     get(release)
+    stamp = release.kept.with_name(f"{SDIST}.verified")
+    before = stamp.read_text(encoding="utf-8")
     os.utime(release.kept)
     get(release)
     assert release.ranges() == [""]
+    assert stamp.read_text(encoding="utf-8") != before, "the next run hashes it again"
 
 
 def test_a_file_that_was_put_there_by_hand_is_used_if_it_is_right(release: SmallRelease) -> None:
