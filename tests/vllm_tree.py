@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from ci.environments import environment_python, packages_of
 from toolkit.io.cache import Cache
 from toolkit.io.terminal import make_progress
+from toolkit.jobs.artifact import obtain
 from toolkit.jobs.series import load_pins
 
 ROOT = Path(__file__).parent.parent
@@ -51,10 +52,8 @@ def built_wheel(pin: str) -> Path:
 @functools.cache
 def official_wheel(pin: str) -> Path:
     """Return the official wheel, from the cache or the registry."""
-    from toolkit.jobs.artifact import obtain
-
     pins = load_pins(ROOT / "patchsets")
-    return obtain(pins.get(pin).wheel, pins.project, Cache.default(), make_progress())
+    return obtain(pins.get(pin).wheel, pins.project, Cache.default(), make_progress(quiet=True))
 
 
 def unpack(wheel: Path, folder: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from vllm.config import VllmConfig
+from vllm.platforms import current_platform
 from vllm.v1.engine.core import EngineCore
 
 
@@ -26,6 +27,14 @@ def test_the_hash_of_the_configuration_follows_the_build(monkeypatch: pytest.Mon
     monkeypatch.setenv("VLLM_HQ", "0")
     hashes.add(config.compute_hash())
     assert len(hashes) == 3
+
+
+def test_switches_are_variables_that_vllm_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_HQ", "on")
+    current_platform.validate_environ(hard_fail=True)
+    monkeypatch.setenv("VLLM_HQ", "sometimes")
+    with pytest.raises(ValueError, match="neither on"):
+        current_platform.validate_environ(hard_fail=False)
 
 
 def test_the_engine_core_speaks_once_armed() -> None:

@@ -26,7 +26,7 @@ def reason() -> str:
         return f"{LIBRARY.name} is not in this installation"
     try:
         torch.ops.load_library(str(LIBRARY))
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         return f"{LIBRARY.name} does not load: {error}"
     return ""
 
