@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -113,7 +114,8 @@ def generate(variant: Variant) -> str:
     """Return the sha256 of the greedy continuations of all prompts, one request at a time."""
     outputs = []
     for prompt in prompts():
-        body = {"model": "copycat", "prompt": prompt, "temperature": 0, "max_tokens": OUTPUT_TOKENS, "ignore_eos": True}
+        body = {"model": "copycat", "prompt": prompt, "temperature": 0, "max_tokens": OUTPUT_TOKENS}
+        body |= {"ignore_eos": True, "return_token_ids": True}
         request = urllib.request.Request(
             f"http://127.0.0.1:{variant.port}/v1/completions",
             data=json.dumps(body).encode(),
@@ -121,14 +123,15 @@ def generate(variant: Variant) -> str:
         )
         with urllib.request.urlopen(request, timeout=120) as answer:
             choice = json.load(answer)["choices"][0]
-        outputs.append(choice["text"])
-    assert all(len(text.split()) == OUTPUT_TOKENS for text in outputs), [len(text.split()) for text in outputs]
-    return hashlib.sha256("\n".join(outputs).encode()).hexdigest()
+        outputs.append(choice["token_ids"])
+    assert all(len(ids) == OUTPUT_TOKENS for ids in outputs), [len(ids) for ids in outputs]
+    return hashlib.sha256(json.dumps(outputs).encode()).hexdigest()
 
 
 def hq_lines(log: Path) -> list[str]:
-    """Return what our code logged."""
-    return [line for line in log.read_text(errors="replace").splitlines() if "[hq]" in line or " hq: " in line]
+    """Return what the guard and the topics logged."""
+    ours = re.compile(r"\] ((?:hq \d|quantized-embeddings:).*)")
+    return [found[1] for line in log.read_text(errors="replace").splitlines() if (found := ours.search(line))]
 
 
 def main() -> None:
