@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import httpx
+
 from toolkit.io.index import index_url
 
 ROOT = Path(__file__).parent.parent

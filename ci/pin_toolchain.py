@@ -12,7 +12,6 @@ from pathlib import Path
 
 from toolkit.io.index import find_urls
 from toolkit.io.remote_zip import read_members
-
 from toolkit.io.terminal import make_progress
 from toolkit.jobs.toolchain import load_toolchain
 from toolkit.model.ids import sha256
