@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
+
+# A shell that starts the tests in the background lets them ignore SIGINT, and so would every program that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class SealedGit:
