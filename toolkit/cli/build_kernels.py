@@ -9,6 +9,7 @@ import click
 
 from toolkit.cli.context import Session, json_option, pass_session, pin_option, without_option
 from toolkit.cli.output import emit
+from toolkit.cli.toolchain_options import toolchain_options
 from toolkit.model.finding import Report
 from toolkit.model.toolchain import ToolchainOptions
 from toolkit.model.topic import Series
@@ -17,15 +18,7 @@ from toolkit.model.topic import Series
 @click.command()
 @pin_option
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Copy the library into this folder.")
-@click.option("--arch", "arches", default="8.6", show_default=True, metavar="LIST", help="GPU architectures: 8.6,9.0.")
-@click.option(
-    "--nvcc",
-    default="",
-    envvar="HQTOOL_NVCC",
-    metavar="PATH",
-    help="Use this nvcc, or 'system' for the machine's, instead of the pinned one.",
-)
-@click.option("--cxx", default="", envvar="HQTOOL_CXX", metavar="PATH", help="Use this g++.")
+@toolchain_options
 @without_option
 @click.option("--dry-run", is_flag=True, help="Say what would be compiled, and with what; fetch and write nothing.")
 @json_option
@@ -35,9 +28,7 @@ def command(
     *,
     pin: str | None,
     out: Path | None,
-    arches: str,
-    nvcc: str,
-    cxx: str,
+    options: ToolchainOptions,
     without: tuple[str, ...],
     dry_run: bool,
 ) -> int:
@@ -45,9 +36,6 @@ def command(
 
     The compiler comes from the package registry; a g++ on this machine is all that is needed.
     """
-    from toolkit.engine.toolchain import parse_arches
-
-    options = ToolchainOptions(nvcc, cxx, parse_arches(arches))
     series = session.series(session.pins.get(pin).version, without)
     return _plan(session, series, options) if dry_run else _build(session, series, options, out)
 

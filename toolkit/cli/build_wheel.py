@@ -10,6 +10,7 @@ import click
 
 from toolkit.cli.context import Session, json_option, pass_session, pin_option, without_option
 from toolkit.cli.output import emit, table
+from toolkit.cli.toolchain_options import toolchain_options
 from toolkit.model.finding import Report
 from toolkit.model.toolchain import ToolchainOptions
 
@@ -38,15 +39,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @without_option
 @click.option("--base-wheel", type=_FILE, metavar="FILE", help="A copy of the official wheel; fetched if left out.")
-@click.option("--arch", "arches", default="8.6", show_default=True, metavar="LIST", help="GPU architectures: 8.6,9.0.")
-@click.option(
-    "--nvcc",
-    default="",
-    envvar="HQTOOL_NVCC",
-    metavar="PATH",
-    help="Use this nvcc, or 'system' for the machine's, instead of the pinned one.",
-)
-@click.option("--cxx", default="", envvar="HQTOOL_CXX", metavar="PATH", help="Use this g++.")
+@toolchain_options
 @click.option("--dry-run", is_flag=True, help="Say what the wheel would hold; compile and write nothing.")
 @json_option
 @pass_session
@@ -58,16 +51,13 @@ def command(
     lane: str,
     without: tuple[str, ...],
     base_wheel: Path | None,
-    arches: str,
-    nvcc: str,
-    cxx: str,
+    options: ToolchainOptions,
     dry_run: bool,
 ) -> int:
     """Build the patched vLLM wheel.
 
     The same series, compiler and pin give the same bytes. A wheel that is there already and equal is left alone.
     """
-    from toolkit.engine.toolchain import parse_arches
     from toolkit.jobs.build_wheel import WheelRequest, build_wheel, plan_wheel
 
     chosen = session.pins.get(pin)
@@ -77,7 +67,7 @@ def command(
         series=session.series(chosen.version, without),
         patchsets=session.patchsets_dir,
         out=out,
-        options=ToolchainOptions(nvcc, cxx, parse_arches(arches)),
+        options=options,
         whole=not without,
         base_wheel=base_wheel,
     )
