@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from toolkit.cli.context import Session
-from toolkit.model.errors import ExitCode, HqError
+from toolkit.model.errors import EnvironmentUnfitError, ExitCode, HqError, UsageError
 
 # Subcommand -> (module, one line for --help). Modules are imported only when their command runs.
 COMMANDS = {
@@ -84,31 +84,39 @@ def run(arguments: list[str]) -> int:
     """Run the command and return its exit code; print failures to standard error."""
     try:
         code = group.main(arguments, prog_name="hqtool", standalone_mode=False)
-    except HqError as error:
-        _print_error(error.lines(), error, as_json="--json" in arguments)
-        return int(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted: run the same command again to continue", err=True)
         return int(ExitCode.INTERRUPTED)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return int(ExitCode.USAGE)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader is gone; a second message would raise again at exit
+    except SystemExit:
+        # So click leaves when nobody reads the output any more (hqtool ... | head), with the code of a finding.
         return int(ExitCode.OK)
-    except OSError as error:
-        lines = HqError(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), fix=_os_fix(error)).lines()
-        _print_error(lines, error, as_json="--json" in arguments)
-        return int(ExitCode.ENVIRONMENT)
+    except (HqError, click.ClickException, OSError) as error:
+        return _failed(_told(error), as_json="--json" in arguments)
     return code if isinstance(code, int) else int(ExitCode.OK)
 
 
-def _print_error(lines: list[str], error: Exception, *, as_json: bool) -> None:
-    click.echo("\n".join(lines), err=True)
+def _told(error: HqError | click.ClickException | OSError) -> HqError:
+    """Return the failure as one with cause and fix."""
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "hqtool"
+        return UsageError(error.format_message(), fix=f"{command} --help shows what is accepted")
+    if isinstance(error, OSError):
+        what = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+        return EnvironmentUnfitError(what, fix=_os_fix(error))
+    return error
+
+
+def _failed(error: HqError, *, as_json: bool) -> int:
+    click.echo(str(error), err=True)
     if as_json:
         from toolkit.cli.output import error_envelope
 
         click.echo(error_envelope(error))
+    return int(error.exit_code)
 
 
 def _os_fix(error: OSError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -45,13 +44,10 @@ def table(rows: list[tuple[str, ...]], header: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def error_envelope(error: Exception) -> str:
+def error_envelope(error: HqError) -> str:
     """Return the JSON envelope of a failure."""
-    detail: dict[str, Any] = {"what": str(error)}
-    code = 3
-    if isinstance(error, HqError):
-        detail = {"what": error.what, "cause": error.cause, "fix": error.fix, "details": list(error.details)}
-        code = int(error.exit_code)
+    detail = {"what": error.what, "cause": error.cause, "fix": error.fix, "details": list(error.details)}
+    code = int(error.exit_code)
     return json.dumps({"schema": ENVELOPE_SCHEMA, "status": "error", "exit_code": code, "error": detail}, indent=1)
 
 
